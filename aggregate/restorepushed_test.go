@@ -266,7 +266,7 @@ func TestNothingPushedAddsNothing(t *testing.T) {
 			ends = binary.AppendUvarint(append(past.Append(nil, f.Logs, window.WholeCoding, 0), kind.HasFraction|kind.InNanos), uint64(body.Fraction.History.Stamp))
 			ends = body.Fraction.History.Append(ends, f.Logs, window.WholeCoding, 0)
 		}
-		if got := f.appendValueLocked(nil, b, place, 0); !strings.HasSuffix(string(got), string(ends)) {
+		if got := f.appendValueLocked(nil, b, place, 0, 0); !strings.HasSuffix(string(got), string(ends)) {
 			t.Errorf("%d: %x, want it to end with %x", place, got, ends)
 		}
 	}

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
 	"time"
 	"unsafe"
@@ -149,17 +150,40 @@ func (t *Table) AppendState(dst []byte, block int) []byte {
 		t.rollBlock(b, t.Clock.Now(), &pace{time.Now()}) // the values include what was applied
 	}
 	for place := range uint32(kind.BlockSeries) {
-		dst = t.appendValue(dst, b, place, fed)
+		dst = t.appendValue(dst, b, place, fed, 0)
 	}
 	return dst
 }
 
-// AppendBlockState is AppendState without the frames, of which AppendState says each change once. Any goroutine
-// may call it.
+// blockStateBytes bounds AppendBlockState. A block of small series has a tenth of it; one of 1,024
+// large histograms would have 200 MB, several times in the memory of both replicas.
+const blockStateBytes = 24 << 20
+
+// AppendBlockState is AppendState for another replica: within a bound, and without the frames, of which
+// AppendState says each change once. Any goroutine may call it.
 func (t *Table) AppendBlockState(dst []byte, block int) []byte {
-	b := t.blocks.at[block].Load()
+	b, at := t.blocks.at[block].Load(), len(dst)
 	for place := range uint32(kind.BlockSeries) {
-		dst = t.appendValue(dst, b, place, false)
+		if dst = t.appendValue(dst, b, place, false, 0); len(dst)-at > blockStateBytes {
+			return t.appendShares(dst[:at], b)
+		}
+	}
+	return dst
+}
+
+// appendShares appends the values of a block in equal shares of blockStateBytes: of larger ones the
+// units in progress, or none. So percentiles and members of these cover less than the window until it
+// has passed. Values, totals and histories are small, and complete.
+func (t *Table) appendShares(dst []byte, b *block) []byte {
+	const share, none = blockStateBytes / kind.BlockSeries, math.MaxUint32 - 1
+	now := t.Clock.Now().Tick
+	for place := range uint32(kind.BlockSeries) {
+		at := len(dst)
+		for _, sinceUnits := range [...]uint32{0, now, none} {
+			if dst = t.appendValue(dst[:at], b, place, false, sinceUnits); len(dst)-at <= share {
+				break
+			}
+		}
 	}
 	return dst
 }
@@ -293,13 +317,13 @@ func (d *delta) appendChangeLocked(place uint32) {
 	if kind == recordValue {
 		d.dst = own.append(d.dst)
 	}
-	d.dst = sized(d.t.appendValueLocked(d.dst, b, place, b.saved), at)
+	d.dst = sized(d.t.appendValueLocked(d.dst, b, place, b.saved, b.saved), at)
 	d.before, d.run = own, run{}
 }
 
 // appendValue appends the length of a series' value, then the value with its whole history. In a fed block it
-// has every value that was recorded: the marks of the block say so.
-func (t *Table) appendValue(dst []byte, b *block, place uint32, fed bool) []byte {
+// has every value that was recorded: the marks of the block say so. Records by units are those from tick sinceUnits on.
+func (t *Table) appendValue(dst []byte, b *block, place uint32, fed bool, sinceUnits uint32) []byte {
 	b.history.Lock()
 	defer b.history.Unlock()
 	if !b.savableLocked(place, fed && b.page.cells[place].History.Stamp != 0) {
@@ -307,7 +331,7 @@ func (t *Table) appendValue(dst []byte, b *block, place uint32, fed bool) []byte
 	}
 	at := len(dst)
 	dst = b.markLocked(place).append(b.appendOwnerLocked(append(dst, 0), place))
-	return sized(t.appendValueLocked(dst, b, place, 0), at)
+	return sized(t.appendValueLocked(dst, b, place, 0, sinceUnits), at)
 }
 
 // savableLocked reports whether a series' value may be saved: the series is live, and its birth is saved or
@@ -347,9 +371,8 @@ func sized(dst []byte, at int) []byte {
 	return dst
 }
 
-func (t *Table) appendValueLocked(dst []byte, b *block, place uint32, since uint32) []byte {
-	body, sinceUnits := b.body(place), since
-	if since > 0 && body != nil && body.Rewritten {
+func (t *Table) appendValueLocked(dst []byte, b *block, place, since, sinceUnits uint32) []byte {
+	if body := b.body(place); since > 0 && body != nil && body.Rewritten {
 		sinceUnits, body.Rewritten = 0, false
 	}
 	return kind.Of(b.page.kinds[place]).SaveLocked(&t.Env, dst, b.handle(place), since, sinceUnits)

@@ -29,7 +29,8 @@
 //	    doubled, delayed or reordered.
 //	R2  Blocks of an older incarnation stay visible until those of the newer replace them.
 //	R3  A block's delta is applied on the delta before it, or on a whole block that includes that.
-//	R4  Once messages arrive again, each shadow equals its origin after a few heartbeats.
+//	R4  Once messages arrive again, each shadow equals its origin after a few heartbeats; in a block
+//	    that was too large to be sent, bins and members of large series do after a window.
 //	R5  A message that this package did not write is rejected. It costs bounded memory and work.
 //	R6  The flush goroutine never waits for a replica.
 package replica

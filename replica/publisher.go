@@ -19,6 +19,7 @@ type publisher struct {
 	// The flush goroutine owns these.
 	body   []byte // of the deltas that are kept
 	kept   []keptDelta
+	large  int    // bytes of large deltas of the flush in progress
 	buffer []byte // scratch space
 
 	mu       sync.Mutex // guards all below
@@ -46,9 +47,13 @@ func (r *Replica) PublishFlush(written bool) {
 	r.publisher.flush()
 }
 
-// keptDelta is a delta that is not on disk yet. A replica that had it would fall back once this
+// keptDelta is a delta that is not on disk yet; an empty one was too large to be kept. A replica that had it would fall back once this
 // process was killed and came back.
 type keptDelta struct{ block, end int }
+
+// maxLarge bounds the deltas of a flush that have more than a piece. So a few blocks of large bodies
+// leave the bus and the followers to the deltas of others. The followers ask for blocks beyond it.
+const maxLarge = maxPending / 2
 
 // delta numbers a delta and keeps it. A whole block that is read meanwhile has its number.
 func (p *publisher) delta(block int, delta []byte) {
@@ -62,8 +67,23 @@ func (p *publisher) delta(block int, delta []byte) {
 	m.seq, m.flush = p.seqs[block], p.beat.flush+1
 	m.first = m.seq == 1 && block >= p.restored
 	p.mu.Unlock()
-	p.body = m.append(p.body)
+	if p.admits(len(delta)) {
+		p.body = m.append(p.body)
+	} else {
+		p.r.reject(reasonSize, p.r.me.name, "a flush changes too much; other replicas will ask for whole blocks")
+	}
 	p.kept = append(p.kept, keptDelta{block, len(p.body)})
+}
+
+func (p *publisher) admits(bytes int) bool {
+	if bytes <= maxPiece {
+		return true
+	}
+	if p.large+bytes > maxLarge {
+		return false
+	}
+	p.large += bytes
+	return true
 }
 
 // send sends the oldest n deltas that are kept.
@@ -71,6 +91,9 @@ func (p *publisher) send(n int) {
 	n = min(n, len(p.kept))
 	sent := 0
 	for _, k := range p.kept[:n] {
+		if k.end == sent {
+			continue // it was too large
+		}
 		p.buffer = p.r.send(p.r.subjects.ofBlock(p.r.me.name, k.block), typeDelta, p.body[sent:k.end], p.buffer)
 		sent = k.end
 	}
@@ -117,6 +140,7 @@ func (p *publisher) mark(written bool) {
 }
 
 func (p *publisher) flush() {
+	p.large = 0
 	changed := p.r.publishDocuments()
 	p.mu.Lock()
 	defer p.mu.Unlock()

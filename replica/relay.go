@@ -156,7 +156,7 @@ func (s *server) sendRelayed(to string, wanted relayedBlock) {
 		s.body = s.appendRelayedLocked(s.body[:0], f, wanted.block)
 	}
 	f.mu.Unlock()
-	s.buffer = s.r.send(to, kind, s.body, s.buffer)
+	s.buffer = s.r.sendPieces(to, kind, s.body, s.buffer, s.awaitRoom)
 	s.trim()
 }
 

@@ -162,18 +162,25 @@ func (r *Replica) subscribe() (cancel func(), err error) {
 
 // send sends a body, in pieces if it is large. The buffer is scratch space, which it returns.
 func (r *Replica) send(subject string, kind messageType, body, buffer []byte) []byte {
+	return r.sendPieces(subject, kind, body, buffer, func() bool { return true })
+}
+
+// sendPieces is send that calls more before each piece, and gives the rest up if it returns false. It
+// gives up after a piece that the bus has dropped too: the others would be of no use.
+func (r *Replica) sendPieces(subject string, kind messageType, body, buffer []byte, more func() bool) []byte {
 	pieces := max((len(body)+maxPiece-1)/maxPiece, 1)
 	h := header{kind: kind, sender: r.me, letter: r.publisher.letters.Add(1), pieces: pieces}
 	if h.pieces > maxPieces {
 		r.reject(reasonSize, r.me.name, "a block exceeds 64 MiB and cannot be replicated")
 		return buffer
 	}
-	for ; h.piece < h.pieces; h.piece++ {
+	for ; h.piece < h.pieces && more(); h.piece++ {
 		piece := body[h.piece*maxPiece:]
 		buffer = append(h.append(buffer[:0]), piece[:min(len(piece), maxPiece)]...)
-		if r.parts.Bus.Publish(subject, buffer) == nil {
-			r.count.sent.Add(uint64(len(buffer)))
+		if r.parts.Bus.Publish(subject, buffer) != nil {
+			break
 		}
+		r.count.sent.Add(uint64(len(buffer)))
 	}
 	return buffer
 }

@@ -22,7 +22,9 @@ type server struct {
 	documents *documentsAnswer
 	sentBatch bool // of documents, so what others ask for is next; mu guards it
 
-	clock, names, state, body, buffer []byte // scratch space of the serving goroutine
+	// The serving goroutine owns these.
+	ended                             <-chan struct{} // closed at the end of run
+	clock, names, state, body, buffer []byte          // scratch space
 }
 
 // requester is a replica that asks.
@@ -197,15 +199,8 @@ const busyEvery = 10 * time.Millisecond
 // run serves until ctx ends. After each answer it rests for as long as the answer took, and while the bus is busy: it
 // would drop answers, and with them the changes and heartbeats that can't wait.
 func (s *server) run(ctx context.Context) {
-	for {
-		if s.r.parts.Bus.Busy() {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(busyEvery):
-			}
-			continue
-		}
+	s.ended = ctx.Done()
+	for s.awaitRoom() {
 		began := s.r.now()
 		if a, ok := s.next(began); ok {
 			s.send(a)
@@ -222,6 +217,18 @@ func (s *server) run(ctx context.Context) {
 		case <-s.retry():
 		}
 	}
+}
+
+// awaitRoom waits while the bus is busy. It returns false at the end of run.
+func (s *server) awaitRoom() bool {
+	for s.r.parts.Bus.Busy() {
+		select {
+		case <-s.ended:
+			return false
+		case <-time.After(busyEvery):
+		}
+	}
+	return true
 }
 
 // retry returns a channel for the next look at requests that wait for a budget, or for the next batch of documents;
@@ -283,7 +290,7 @@ func (s *server) sendBlock(to string, block int) {
 	s.clock = s.r.parts.Table.AppendClock(s.clock[:0])
 	m.clock, m.state, m.names = s.clock, s.state, s.names
 	s.body = m.append(s.body[:0])
-	s.buffer = s.r.send(to, typeWhole, s.body, s.buffer)
+	s.buffer = s.r.sendPieces(to, typeWhole, s.body, s.buffer, s.awaitRoom)
 	s.trim()
 }
 

@@ -31,7 +31,8 @@ func newPushed(spans []window.Span) *pushed {
 
 // pushedSlot is the growth in one unit of a span.
 type pushedSlot struct {
-	unit uint32
+	unit    uint32
+	unsaved bool // changed since the last delta
 	gain
 	parts []part // one for each list of bounds in the unit
 }

@@ -116,10 +116,11 @@ func readCountable(d *blob.Decoder) float64 {
 	return v
 }
 
-// appendLocked appends the newest total and the slots of units from since on, and a replica's
-// number of pushes. They follow the records of a timer, and only timers with histograms have them,
-// so states of older versions stay readable.
-func (p *pushed) appendLocked(dst []byte, e *Env, since uint32) []byte {
+// appendLocked appends the newest total and the slots, and a replica's number of pushes. They follow
+// the records of a timer, and only timers with histograms have them, so states of older versions stay
+// readable. A delta, since > 0, has the slots that changed since the last one: a late histogram
+// changes one slot of each span. A state has those of units from sinceUnits on.
+func (p *pushed) appendLocked(dst []byte, e *Env, since, sinceUnits uint32) []byte {
 	if p == nil {
 		return dst
 	}
@@ -136,16 +137,17 @@ func (p *pushed) appendLocked(dst []byte, e *Env, since uint32) []byte {
 		dst = blob.AppendFloat(blob.AppendFloat(dst, p.last.count), p.last.sum)
 	}
 	for i := range spans {
-		first, n := spans[i].Unit(since), 0
-		for _, slot := range p.units[i] {
-			if slot.unit >= first {
+		first, n := spans[i].Unit(sinceUnits), 0
+		for j := range p.units[i] {
+			if p.units[i][j].isIn(since, first) {
 				n++
 			}
 		}
 		dst = binary.AppendUvarint(dst, uint64(n))
 		for j := range p.units[i] {
-			if slot := &p.units[i][j]; slot.unit >= first {
+			if slot := &p.units[i][j]; slot.isIn(since, first) {
 				dst = slot.append(dst, p.last)
+				slot.unsaved = slot.unsaved && since == 0
 			}
 		}
 	}
@@ -153,6 +155,13 @@ func (p *pushed) appendLocked(dst []byte, e *Env, since uint32) []byte {
 		dst = p.appendMoves(dst)
 	}
 	return dst
+}
+
+func (s *pushedSlot) isIn(since, first uint32) bool {
+	if since > 0 {
+		return s.unsaved
+	}
+	return s.unit >= first
 }
 
 func (s *pushedSlot) append(dst []byte, last *cumulative) []byte {

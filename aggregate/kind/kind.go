@@ -55,7 +55,7 @@ type Behaviour interface {
 	value(r *Reader) (v float64, ok bool)
 
 	// SaveLocked appends the value and the history from tick since on, and records by units from
-	// tick sinceUnits on.
+	// tick sinceUnits on. since > 0: to a delta, which has older units that changed as well.
 	SaveLocked(e *Env, dst []byte, h Series, since, sinceUnits uint32) []byte
 	// Restore reads the output of SaveLocked, in the current format and earlier ones.
 	Restore(r *Restorer, d *blob.Decoder, h Series, stamp uint32)

@@ -137,8 +137,9 @@ type Body struct {
 	Set      *set
 	former   atomic.Pointer[formerSet] // of a set, after the table adopted another seed
 
-	// Rewritten is set when a timer or set gets samples older than its newest entry. The next save
-	// must then replace the saved state. Guarded by the history lock.
+	// Rewritten is set when a timer or exact set gets samples older than its newest entry. The next
+	// save must then replace the saved state. Guarded by the history lock. Histograms and estimated
+	// sets mark the slots that changed instead.
 	Rewritten bool
 
 	bytes atomic.Int64  // accounted memory: as last weighed, plus growth since then

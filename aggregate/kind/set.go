@@ -43,7 +43,6 @@ func (setKind) apply(a *Applier, h Series, s *metric.Sample) metric.Reason {
 
 func (setKind) ApplyDatedLocked(a *Applier, h Series, tick uint32, s *metric.Sample) metric.Reason {
 	body := h.body()
-	body.Rewritten = true
 	for part := range body.setsLocked() {
 		if !a.insertDatedLocked(body, part, tick, a.memberHash(s, part.seed)) {
 			return metric.OverLimit
@@ -57,11 +56,14 @@ func (setKind) ApplyDatedLocked(a *Applier, h Series, tick uint32, s *metric.Sam
 // memory.
 func (a *Applier) insertDatedLocked(body *Body, to *set, tick uint32, hash uint64) bool {
 	if to.Many.Load() == nil {
+		body.Rewritten = true
 		return to.Insert(hash, tick, Budget{a.Env, body})
 	}
 	for i := range a.Spans {
 		if sp := &a.Spans[i]; sp.Keeps(tick, a.Now.Tick) {
-			to.slotLocked(i, sp, sp.Unit(tick)).registers.insert(hash)
+			slot := to.slotLocked(i, sp, sp.Unit(tick))
+			slot.registers.insert(hash)
+			slot.unsaved = true
 		}
 	}
 	return true
@@ -143,8 +145,8 @@ func (setKind) value(r *Reader) (v float64, ok bool) {
 	return r.members.count(), true
 }
 
-func (setKind) SaveLocked(e *Env, dst []byte, h Series, _, sinceUnits uint32) []byte {
-	return h.body().appendSetLocked(dst, e, sinceUnits)
+func (setKind) SaveLocked(e *Env, dst []byte, h Series, since, sinceUnits uint32) []byte {
+	return h.body().appendSetLocked(dst, e, since > 0, sinceUnits)
 }
 
 func (setKind) Restore(r *Restorer, d *blob.Decoder, h Series, stamp uint32) {
@@ -154,8 +156,9 @@ func (setKind) Restore(r *Restorer, d *blob.Decoder, h Series, stamp uint32) {
 
 func (setKind) RestoreNumber(d *blob.Decoder, _ Series) { d.Fail() }
 
-// appendLocked appends the members from tick since on. flags stand above their number.
-func (s *set) appendLocked(dst []byte, spans []window.Span, since uint32, flags uint64) []byte {
+// appendLocked appends the members from tick since on; to a delta also the registers that changed
+// since the last one. flags stand above the number of members.
+func (s *set) appendLocked(dst []byte, spans []window.Span, delta bool, since uint32, flags uint64) []byte {
 	var list []byte
 	n := uint64(0)
 	s.Exact.Load().Each(func(hash uint64, tick uint32) {
@@ -177,13 +180,14 @@ func (s *set) appendLocked(dst []byte, spans []window.Span, since uint32, flags 
 	for i := range spans {
 		first, n := spans[i].Unit(since), 0
 		for _, slot := range s.units[i] {
-			if slot.unit >= first {
+			if slot.unit >= first || delta && slot.unsaved {
 				n++
 			}
 		}
 		dst = binary.AppendUvarint(dst, uint64(n))
-		for _, slot := range s.units[i] {
-			if slot.unit >= first {
+		for j := range s.units[i] {
+			if slot := &s.units[i][j]; slot.unit >= first || delta && slot.unsaved {
+				slot.unsaved = slot.unsaved && !delta
 				dst = binary.AppendUvarint(dst, uint64(slot.unit))
 				list := appendRegisters(nil, slot.registers)
 				dst = append(binary.AppendUvarint(dst, uint64(len(list))), list...)

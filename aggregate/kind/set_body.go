@@ -38,6 +38,7 @@ type set struct {
 
 type setSlot struct {
 	unit      uint32 // 0: never used
+	unsaved   bool   // changed by an older sample since the last delta
 	registers *registers
 }
 

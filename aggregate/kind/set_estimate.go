@@ -252,14 +252,14 @@ func (s *set) inherit(from *set, since uint32, budget Budget) {
 // any, then follows the registers.
 const hasSeed = 1 << 32
 
-func (body *Body) appendSetLocked(dst []byte, e *Env, since uint32) []byte {
+func (body *Body) appendSetLocked(dst []byte, e *Env, delta bool, since uint32) []byte {
 	if !e.Replicated {
-		return body.Set.appendLocked(dst, e.Spans, since, 0)
+		return body.Set.appendLocked(dst, e.Spans, delta, since, 0)
 	}
-	dst = body.Set.appendLocked(dst, e.Spans, since, hasSeed)
+	dst = body.Set.appendLocked(dst, e.Spans, delta, since, hasSeed)
 	if former := body.former.Load(); former != nil {
 		dst = binary.AppendUvarint(dst, uint64(former.since))
-		dst = former.appendLocked(dst, e.Spans, since, hasSeed)
+		dst = former.appendLocked(dst, e.Spans, delta, since, hasSeed)
 	}
 	return dst
 }

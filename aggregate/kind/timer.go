@@ -99,11 +99,11 @@ func (timerKind) ApplyPreAggregatedLocked(a *Applier, h Series, tick uint32, s *
 			slot := p.slotLocked(i, sp, sp.Unit(tick))
 			slot.gain = slot.gain.plus(g)
 			slot.parts = appendPart(slot.parts, buckets, maxParts)
+			slot.unsaved = true
 		}
 	}
 	if history := &h.Cell.History; dated {
 		history.ShiftWeight(a.Logs, tick, g.count, *h.Born)
-		body.Rewritten = true
 	} else {
 		history.AddWeight(a.Logs, tick, g.count)
 	}
@@ -286,7 +286,7 @@ func (timerKind) SaveLocked(e *Env, dst []byte, h Series, since, sinceUnits uint
 	}
 	dst = blob.AppendFloat(append(dst, timerSummed), timer.sum)
 	dst = h.Cell.History.Append(append(dst, TimerCounted), e.Logs, window.WeightCoding, since)
-	return timer.pushed.appendLocked(timer.AppendLocked(dst, e.Spans, sinceUnits), e, sinceUnits)
+	return timer.pushed.appendLocked(timer.AppendLocked(dst, e.Spans, sinceUnits), e, since, sinceUnits)
 }
 
 func (timerKind) Restore(r *Restorer, d *blob.Decoder, h Series, stamp uint32) {

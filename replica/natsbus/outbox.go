@@ -9,6 +9,10 @@ const (
 	// outboxBytes bounds the messages that wait for the connection: some seconds of a busy
 	// replica.
 	outboxBytes = 32 << 20
+	// largeBytes is the size from which a message leaves smallBytes of these to smaller ones: a flood
+	// of large changes drops neither heartbeats nor the changes of other blocks.
+	largeBytes = 256 << 10
+	smallBytes = outboxBytes / 4
 )
 
 // errFull means that a message was dropped: NATS takes messages more slowly than they come.
@@ -61,7 +65,11 @@ func (o *outbox) put(subject string, message []byte) error {
 	if o.closed {
 		return errClosed
 	}
-	if o.sending+len(o.filling.data)+len(message) > outboxBytes {
+	room := outboxBytes
+	if len(message) >= largeBytes {
+		room -= smallBytes
+	}
+	if o.sending+len(o.filling.data)+len(message) > room {
 		return errFull
 	}
 	o.filling.data = append(o.filling.data, message...)

@@ -8,7 +8,8 @@ import (
 	"testing/synctest"
 )
 
-// put never waits, though the connection takes nothing: it keeps outboxBytes and drops the rest.
+// put never waits, though the connection takes nothing: it keeps outboxBytes and drops the rest. A part
+// of it is for small messages.
 func TestOutboxIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, release := newOutbox(), make(chan struct{})
@@ -30,8 +31,15 @@ func TestOutboxIsBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if kept != outboxBytes>>20 {
-			t.Errorf("kept %d MiB, want %d", kept, outboxBytes>>20)
+		if want := (outboxBytes - smallBytes) >> 20; kept != want {
+			t.Errorf("kept %d MiB of large messages, want %d", kept, want)
+		}
+		small := 0
+		for o.put("small", message[:64<<10]) == nil {
+			small++
+		}
+		if kept += small; small != smallBytes>>16 {
+			t.Errorf("kept %d small messages beside large ones, want %d", small, smallBytes>>16)
 		}
 		close(release)
 		synctest.Wait()
