@@ -1,6 +1,9 @@
 package lookup
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // A record is found by all of its key: two keys of one hash are two records.
 func TestKeysOfOneHash(t *testing.T) {
@@ -18,5 +21,34 @@ func TestKeysOfOneHash(t *testing.T) {
 	}
 	if a.Find(&key) == nil {
 		t.Error("the record is not found")
+	}
+}
+
+// Lines whose length changes leave no memory behind, whatever lengths come next.
+func TestLengthsThatChangeTakeNoMore(t *testing.T) {
+	a := NewAliases(64 << 20)
+	const lines, longest = 20_000, 2000
+	round := func(length int) {
+		for i := range lines {
+			key := Key{hash: uint64(i+1) << 20 * 0x9e3779b97f4a7c15, name: fmt.Append(nil, i), tags: make([]byte, length), mask: 0xffff}
+			if _, ok := a.Set(&key, 1); !ok {
+				t.Fatalf("line %d of %d bytes is not remembered", i, length)
+			}
+		}
+		for shard := range SlotShards {
+			a.Recycle(shard, a.Sweep(shard, func(uint64) bool { return true }))
+		}
+	}
+	round(longest)
+	first := a.Records.Bytes()
+	for length := longest - 16; length > longest-16*6; length -= 16 {
+		round(length)
+	}
+	for range 5 {
+		round(16)
+		round(longest - 16*6)
+	}
+	if now := a.Records.Bytes(); now > first/8*9 || a.Used.Load() != 0 {
+		t.Errorf("%d bytes, %d at first; %d in use", now, first, a.Used.Load())
 	}
 }

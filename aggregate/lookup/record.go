@@ -31,6 +31,7 @@ const (
 	chunkGrains   = 1 << 9 // 8 KiB: each shard has one chunk in use
 	recordClasses = (recordHeader+maxAliasBytes+rateBytes)/recordGrain + 2
 	rateBytes     = 8
+	leastClass    = (recordHeader + recordGrain - 1) / recordGrain
 )
 
 func (r *record) bytes(from, length int) []byte {
@@ -137,10 +138,14 @@ func (s *RecordShard) placeLocked(all *records, class int) (number uint32, ok bo
 		return list[len(list)-1], true
 	}
 	if s.next+uint32(class) > s.end || s.end == 0 {
+		if number, ok = s.splitLocked(class); ok {
+			return number, true
+		}
 		first, ok := all.chunk()
 		if !ok {
 			return 0, false
 		}
+		s.leaveLocked(s.next, int(s.end-s.next))
 		s.next, s.end = first, first+chunkGrains
 		if first == 0 {
 			s.next = FirstNumber // lower numbers have a meaning in slots
@@ -149,6 +154,27 @@ func (s *RecordShard) placeLocked(all *records, class int) (number uint32, ok bo
 	number = s.next
 	s.next += uint32(class)
 	return number, true
+}
+
+// splitLocked takes a record from the smallest free piece that is larger: pieces of a length that no line has any more
+// would otherwise be lost.
+func (s *RecordShard) splitLocked(class int) (number uint32, ok bool) {
+	for larger := class + 1; larger < recordClasses; larger++ {
+		if list := s.free[larger]; len(list) > 0 {
+			s.free[larger] = list[:len(list)-1]
+			number = list[len(list)-1]
+			s.leaveLocked(number+uint32(class), larger-class)
+			return number, true
+		}
+	}
+	return 0, false
+}
+
+// leaveLocked keeps what is left of a piece for a record that fits.
+func (s *RecordShard) leaveLocked(number uint32, grains int) {
+	if grains >= leastClass && grains < recordClasses {
+		s.free[grains] = append(s.free[grains], number)
+	}
 }
 
 func (s *RecordShard) giveLocked(all *records, number uint32) {
