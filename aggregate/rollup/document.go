@@ -104,9 +104,9 @@ func (m *Tracker) RestoreDocument(key Key, value []byte) error {
 		m.changedLocked(id)
 	}
 	m.unresolved[id] = struct{}{} // it may be a ReplicaSet; ResolveOwners decides
-	m.bytes.Add(r.namespace, r.size())
+	m.countLocked(r, r.size())
 	for name, p := range r.metrics {
-		m.bytes.Add(r.namespace, p.size(name))
+		m.countLocked(r, p.size(name))
 		m.pusherCount[metricName{r.namespace, name}]++
 	}
 	return nil

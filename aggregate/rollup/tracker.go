@@ -16,6 +16,7 @@ import (
 const (
 	maxLabelSets = 16       // per metric of a workload: the first ones
 	maxBytes     = 32 << 20 // of all workloads
+	maxWorkload  = 1 << 20  // of one: its document is written whole when it changes
 )
 
 // keepWithoutPods is how long a workload without pods is kept: it may be scaled to zero.
@@ -60,6 +61,7 @@ type record struct {
 	namespace string
 	metrics   map[string]*pushedMetric
 	lastPod   time.Time // last time that it had a pod
+	bytes     int64     // of it and its metrics
 }
 
 // pushedMetric is one counter or set.
@@ -122,14 +124,14 @@ func (m *Tracker) addLocked(w metric.Workload, namespace, name string, kind metr
 	labels metric.Labels) {
 	id := recordID{namespace, w.UID}
 	r := m.records[id]
-	if r.has(name, kind, labels) || m.bytes.More(namespace, maxBytes) <= 0 {
+	if r.has(name, kind, labels) || m.bytes.More(namespace, maxBytes) <= 0 || r != nil && r.bytes >= maxWorkload {
 		return
 	}
 	if r == nil {
 		r = &record{workload: w, namespace: namespace, metrics: map[string]*pushedMetric{},
 			lastPod: time.Now()}
 		m.records[id] = r
-		m.bytes.Add(namespace, r.size())
+		m.countLocked(r, r.size())
 	}
 	p := r.metrics[name]
 	if p == nil {
@@ -137,14 +139,19 @@ func (m *Tracker) addLocked(w metric.Workload, namespace, name string, kind metr
 		r.metrics[name] = p
 		m.pusherCount[metricName{namespace, name}]++
 	} else {
-		m.bytes.Add(namespace, -p.size(name))
+		m.countLocked(r, -p.size(name))
 	}
 	if p.kind != kind {
 		p.kind, p.labelSets = kind, nil
 	}
 	p.labelSets = append(p.labelSets, labels)
-	m.bytes.Add(namespace, p.size(name))
+	m.countLocked(r, p.size(name))
 	m.changedLocked(id)
+}
+
+func (m *Tracker) countLocked(r *record, bytes int64) {
+	m.bytes.Add(r.namespace, bytes)
+	r.bytes += bytes
 }
 
 // Approximate sizes in memory, with the spare capacity of maps, slices and strings.
@@ -303,9 +310,8 @@ func (m *Tracker) expireAsOf(now time.Time) {
 
 func (m *Tracker) removeLocked(id recordID) {
 	r := m.records[id]
-	m.bytes.Add(id.namespace, -r.size())
-	for name, p := range r.metrics {
-		m.bytes.Add(id.namespace, -p.size(name))
+	m.countLocked(r, -r.bytes)
+	for name := range r.metrics {
 		key := metricName{r.namespace, name}
 		if m.pusherCount[key]--; m.pusherCount[key] == 0 {
 			delete(m.pusherCount, key)

@@ -261,8 +261,14 @@ func TestMemoryIsBounded(t *testing.T) {
 	for i := range 100_000 {
 		m.born("web-1-a", long+fmt.Sprint(i), metric.Counter)
 	}
-	if m.bytes.Held() > maxBytes+1000 {
-		t.Errorf("%d bytes, want at most %d", m.bytes.Held(), maxBytes)
+	if m.bytes.Held() > maxWorkload+1000 {
+		t.Errorf("%d bytes of a workload, want at most %d", m.bytes.Held(), maxWorkload)
+	}
+	before, _ := m.AppendDocument(nil, keyOf(recordID{"shop", "d1"}))
+	m.Changed(false)
+	m.born("web-1-a", "hits", metric.Set)
+	if len(before) > maxWorkload || len(m.Changed(false)) > 0 {
+		t.Errorf("%d bytes are written when a metric of the workload changes its kind", len(before))
 	}
 	m.want(t, web, "hits", nil, metric.Counter)
 }
