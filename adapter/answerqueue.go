@@ -123,6 +123,7 @@ func (t *ticket) keep(points int) {
 	defer t.queue.mu.Unlock()
 	if t.collecting {
 		t.collecting, t.queue.collecting = false, false
+		points = min(points, t.queue.reserved.largest())
 		t.queue.reserved.give(t.reader, t.reserved-points)
 		t.reserved = points
 		t.queue.dispatchLocked()
@@ -177,7 +178,8 @@ func (q *answerQueue) enqueue(t *ticket, points int) (full string) {
 	if full = q.answers.take(t.reader, 1, "large answers"); full != "" {
 		return full
 	}
-	t.reserved, t.admitted = points, make(chan struct{})
+	// However large an answer is, it counts as what one reader may have: others have their part beside it.
+	t.reserved, t.admitted = min(points, q.reserved.largest()), make(chan struct{})
 	q.waiting = append(q.waiting, t)
 	q.dispatchLocked()
 	return ""

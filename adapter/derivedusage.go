@@ -294,11 +294,7 @@ func (s *derivedNodes) Get(_ context.Context, name string, _ *metav1.GetOptions)
 func (s *derivedNodes) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
 	byLabels, byFields := selectorsOf(options)
 	version := versionText(s.newest())
-	nodes, err := s.nodes("", byLabels, byFields)
-	if err != nil {
-		return nil, err
-	}
-	made, err := admitNodes(ctx, derivedBytes, nodes)
+	nodes, made, err := admitNodes(ctx, derivedBytes, func() ([]UsedNode, error) { return s.nodes("", byLabels, byFields) })
 	if err != nil {
 		return nil, err
 	}

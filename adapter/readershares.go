@@ -43,6 +43,14 @@ func shareOf(ctx context.Context) string {
 	return who.GetName()
 }
 
+// largest is what a reader may have of all places if no other has any.
+func (s *readerShares) largest() int {
+	if s.each == 0 {
+		return fair.More(0, s.most)
+	}
+	return s.each
+}
+
 // take takes n places until give, or says why there are none. Whoever is alone has them in any case.
 func (s *readerShares) take(reader string, n int, what string) (full string) {
 	s.mu.Lock()

@@ -269,11 +269,13 @@ func (s *nodeUsage) Get(_ context.Context, name string, _ *metav1.GetOptions) (r
 // List implements rest.Lister.
 func (s *nodeUsage) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
 	byLabels, byFields := selectorsOf(options)
-	nodes, err := s.source.Nodes("", byLabels)
-	if err != nil {
-		return nil, target{resource: schema.GroupResource{Group: resourcemetrics.GroupName, Resource: "nodes"}}.status(err)
-	}
-	made, err := admitNodes(ctx, servedBytes, nodes)
+	nodes, made, err := admitNodes(ctx, servedBytes, func() ([]UsedNode, error) {
+		nodes, err := s.source.Nodes("", byLabels)
+		if err != nil {
+			err = target{resource: schema.GroupResource{Group: resourcemetrics.GroupName, Resource: "nodes"}}.status(err)
+		}
+		return nodes, err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -44,13 +44,23 @@ func (s usageStorage) sizeOf(pods []usage.Pod, containerBytes int) (bytes int) {
 	return bytes
 }
 
-// admitNodes waits until an answer about nodes may be made. The caller calls made when it has made it.
-func admitNodes(ctx context.Context, containerBytes int, nodes []UsedNode) (made func(), err error) {
+// admitNodes is admitPods for nodes.
+func admitNodes(ctx context.Context, containerBytes int, selected func() ([]UsedNode, error)) (nodes []UsedNode, made func(), err error) {
+	if nodes, err = selected(); err != nil {
+		return nil, nil, err
+	}
 	bytes := 0
 	for i := range nodes {
 		bytes += objectBytes + labelBytes*len(nodes[i].Labels) + containerBytes
 	}
-	return admitUsage(ctx, bytes/pointBytes)
+	points := bytes / pointBytes
+	if points > valuelist.MaxSmall {
+		nodes = nil // many answers may wait
+	}
+	if made, err = admitUsage(ctx, points); err == nil && nodes == nil {
+		nodes, err = selected()
+	}
+	return nodes, made, err
 }
 
 func admitUsage(ctx context.Context, points int) (made func(), err error) {

@@ -164,3 +164,21 @@ func TestMemoryOfUsage(t *testing.T) {
 		one.release()
 	}
 }
+
+// An answer that is larger than all may be together leaves others their part until it is written.
+func TestAnAnswerLargerThanAllLeavesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newAnswerQueue(Config{MaxInFlight: 100, RequestTimeout: 2 * time.Minute}, byReader)
+		slow, other := &ticket{queue: q, reader: "slow"}, &ticket{queue: q, reader: "other"}
+		must(t, slow.admit(t.Context(), 2*maxReserved))
+		slow.keep(2 * maxReserved)
+		if err := other.admit(t.Context(), maxReserved/8); err != nil {
+			t.Error(err)
+		}
+		slow.release()
+		other.release()
+		if held := q.reserved.taken.Held(); held != 0 {
+			t.Errorf("%d points are left", held)
+		}
+	})
+}

@@ -19,7 +19,7 @@ const (
 	maxHeld, freeHeld = 64 << 20, 256 << 10
 )
 
-func newAnswersRoom() *fair.Room[string, int] { return fair.NewRoomBeyond[string](freeHeld, maxHeld) }
+func newAnswersRoom() *fair.Room[string, int] { return fair.NewBriefRoom[string](freeHeld, maxHeld) }
 
 // held is what an answer takes of the room for answers. One goroutine uses it. Nil: it takes nothing.
 type held struct {

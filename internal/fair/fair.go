@@ -14,16 +14,18 @@ const timesLeft = 3
 // the share has more than its part.
 func More[N int | int64](held, left N) N { return (timesLeft*left - held) / (timesLeft + 1) }
 
-// A share grows only up to a part of its budget while memory is short: all budgets together may be larger than the memory.
-const partWhenShort = 16
+// partWhenShort of a budget is what a share has at most while memory is short. The budgets of all that takes memory come to more
+// than there is.
+const partWhenShort = 8
 
 var isShort = pressure.High
 
-// MoreMemory is More for a budget of memory, or of what takes memory, that is not set aside for it.
-func MoreMemory[N int | int64](held, left N) N {
+// MoreWhileShort is More for a budget of memory that is soon given back. While memory is short, a share grows to an eighth of the
+// whole budget, or to least if that is more.
+func MoreWhileShort[N int | int64](held, left, whole, least N) N {
 	more := More(held, left)
 	if more > 0 && isShort() {
-		return min(more, max((held+left)/partWhenShort, 1)-held)
+		return min(more, max(whole/partWhenShort, least)-held)
 	}
 	return more
 }

@@ -67,28 +67,31 @@ func TestFreePartsTakeNothing(t *testing.T) {
 	}
 }
 
-// While memory is short a share grows up to a sixteenth, also where another one has taken all it can before. A share of few
-// places has one.
+// While memory is short a share of what is soon given back grows to an eighth of the whole, also where another one has taken all it
+// can before. Other rooms stay as they are.
 func TestSharesWhileMemoryIsShort(t *testing.T) {
-	r, places := NewRoom[string](int64(1<<20)), NewRoom[string](4)
-	for r.Take("flood", 1<<10) {
+	const whole = 1 << 20
+	brief, lasting := NewBriefRoom[string](0, whole), NewRoom[string](whole)
+	for brief.Take("flood", 1<<10) {
 	}
 	isShort = func() bool { return true }
 	defer func() { isShort = pressure.High }()
-	flood := r.Of("flood")
-	if r.Take("flood", 1) {
+	if brief.Take("flood", 1) {
 		t.Error("who has most takes more")
 	}
-	for r.Take("other", 1<<10) {
+	for brief.Take("other", 1) {
 	}
-	if has := r.Of("other"); has == 0 || has > 1<<20/partWhenShort {
+	if has := brief.Of("other"); has != whole/partWhenShort {
 		t.Errorf("another one has %d", has)
 	}
-	if !places.Take("one", 1) || places.Take("one", 1) {
-		t.Error("of four places, a share takes not one")
+	if least := whole / 5; MoreWhileShort(0, whole/4, whole, least) != min(least, More(0, whole/4)) {
+		t.Error("a share has less than the least")
+	}
+	if !lasting.Take("one", whole/2) {
+		t.Error("a share of what lasts is bounded")
 	}
 	isShort = func() bool { return false }
-	if r.Give("flood", flood); !r.Take("other", 1<<18) {
+	if brief.Give("flood", brief.Of("flood")); !brief.Take("other", whole/4) {
 		t.Error("a share is bounded once memory is there again")
 	}
 }

@@ -2,10 +2,10 @@ package fair
 
 import "sync"
 
-// Room is a budget of which one share has at most three times what is left, and less while memory is short. Any goroutine
-// may call its methods.
+// Room is a budget of which one share has at most three times what is left. Any goroutine may call its methods.
 type Room[K comparable, N int | int64] struct {
 	free, most N
+	brief      bool
 
 	mu     sync.Mutex // guards the rest
 	held   Shares[K, N]
@@ -13,6 +13,11 @@ type Room[K comparable, N int | int64] struct {
 }
 
 func NewRoom[K comparable, N int | int64](most N) *Room[K, N] { return &Room[K, N]{most: most} }
+
+// NewBriefRoom is a Room of memory that is soon given back, as at the end of a request. While memory is short, shares grow less.
+func NewBriefRoom[K comparable, N int | int64](free, most N) *Room[K, N] {
+	return &Room[K, N]{free: free, most: most, brief: true}
+}
 
 // NewRoomBeyond is a Room in which each share has a part free, which takes nothing of the budget.
 func NewRoomBeyond[K comparable, N int | int64](free, most N) *Room[K, N] {
@@ -39,7 +44,11 @@ func (r *Room[K, N]) More(share K) N {
 
 func (r *Room[K, N]) moreLocked(share K) N {
 	has := r.held.Of(share)
-	return max(r.free-has, 0) + max(MoreMemory(r.notFree(has), r.most-r.beyond), 0)
+	more := More(r.notFree(has), r.most-r.beyond)
+	if r.brief {
+		more = MoreWhileShort(r.notFree(has), r.most-r.beyond, r.most, 0)
+	}
+	return max(r.free-has, 0) + max(more, 0)
 }
 
 // Give gives back what Take has taken.

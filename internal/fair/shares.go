@@ -24,8 +24,8 @@ func (s *Shares[K, N]) Held() N      { return s.held }
 func (s *Shares[K, N]) Len() int     { return len(s.of) }
 func (s *Shares[K, N]) Of(share K) N { return s.of[share] }
 
-// More returns how much more a share may take of a budget that nobody else uses. It is less while memory is short.
-func (s *Shares[K, N]) More(share K, budget N) N { return MoreMemory(s.of[share], budget-s.held) }
+// More returns how much more a share may take of a budget that nobody else uses.
+func (s *Shares[K, N]) More(share K, budget N) N { return More(s.of[share], budget-s.held) }
 
 // Largest returns the share that has most: of several, the first one in order, so all who count the same agree.
 func Largest[K cmp.Ordered, N int | int64](s *Shares[K, N]) (largest K) {

@@ -188,7 +188,7 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("agents: %w", err)
 	}
-	s := &Server{parts: parts, largePages: fair.NewRoom[string](int64(maxLarge)), log: parts.Logger, began: time.Now(), againWait: againWait, podPatience: podPatience,
+	s := &Server{parts: parts, largePages: fair.NewBriefRoom[string](0, int64(maxLarge)), log: parts.Logger, began: time.Now(), againWait: againWait, podPatience: podPatience,
 		standstill: standstill, asking: connlimit.NewSlots(0, maxAskingEach), nodes: map[string]*node{},
 		runs: map[uint64]*run{}, awaited: map[uint64]bool{}, ending: make(chan struct{})}
 	for _, id := range parts.Awaited {

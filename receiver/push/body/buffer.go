@@ -29,6 +29,7 @@ type Share struct {
 // is rejected, and the client sends it again.
 type Budget struct {
 	Max  int64
+	One  int64 // what the largest body takes, which a share has while memory is short, too
 	Held atomic.Int64
 
 	mu sync.Mutex // guards of
@@ -44,7 +45,7 @@ func (b *Budget) takeOf(share Share, n int64) bool {
 	defer b.mu.Unlock()
 	has := b.of.Of(share)
 	more := beyond(has+n) - beyond(has)
-	if more > 0 && (more > fair.MoreMemory(beyond(has), b.Max-b.Held.Load()) || !b.Take(more)) {
+	if more > 0 && (more > fair.MoreWhileShort(beyond(has), b.Max-b.Held.Load(), b.Max, b.One) || !b.Take(more)) {
 		return false
 	}
 	b.of.Add(share, n)

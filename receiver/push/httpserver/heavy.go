@@ -33,7 +33,7 @@ type heavy struct {
 }
 
 func newHeavy() heavy {
-	return heavy{fair.NewTurns[netip.Prefix](heavyAtWork(), heavyAtWork()/2), fair.NewRoom[string](int64(askingBytes))}
+	return heavy{fair.NewTurns[netip.Prefix](heavyAtWork(), heavyAtWork()/2), fair.NewBriefRoom[string](0, int64(askingBytes))}
 }
 
 // heavyPlace is what a request has of heavy.

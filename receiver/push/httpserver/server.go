@@ -173,7 +173,7 @@ func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 		otlp: otlp, cfg: cfg, resources: parts.Resources, syncer: parts.Syncer, replicas: parts.Replicas, Router: NewRouter(routes),
 		account: parts.Ledger.Open("http"), log: parts.Logger, metrics: newMetrics(),
 		appliers: newAppliers(parts.NewApplier, max(16, 4*runtime.GOMAXPROCS(0))),
-		budget:   body.Budget{Max: cfg.MaxBufferedBytes}, heavy: newHeavy(),
+		budget:   body.Budget{Max: cfg.MaxBufferedBytes, One: int64(cfg.MaxBodyBytes + cfg.MaxDecompressed())}, heavy: newHeavy(),
 		deletions: fair.NewTurns[string](1, 1),
 		recorder:  recorder{senders: parts.Record, rejections: parts.Rejections},
 		stopping:  make(chan struct{}), pods: parts.Pods, full: parts.Full, kindOf: parts.KindOf, freshen: parts.Freshen,
