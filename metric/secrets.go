@@ -156,6 +156,7 @@ func isOfKey(line string) bool {
 		return false
 	}
 	digits, uppers, lowers := 0, 0, 0
+look:
 	for i, c := range []byte(line[:min(len(line), mostOfKey)]) {
 		switch {
 		case '0' <= c && c <= '9':
@@ -167,6 +168,8 @@ func isOfKey(line string) bool {
 		case c == '+', c == '/':
 		case i < leastOfKey, strings.Trim(line[i:], "=\r\n") != "": // its end may have these
 			return false
+		default:
+			break look
 		}
 	}
 	return digits >= leastDigits && uppers > 0 && lowers > 0

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sluice-metrics/sluice/internal/pressure"
 )
 
 // The shares of a cgroup's memory limit. A fixed part is left for the idle server and for the
@@ -173,10 +175,10 @@ func lookAtBallast() {
 	}
 }
 
-// dropBallast drops the ballast from a large heap, for good, and reports whether it is gone.
+// dropBallast drops the ballast from a large heap, or where memory is short, for good, and reports whether it is gone.
 func dropBallast() bool {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	if metrics.Read(live); live[0].Value.Uint64() >= ballastUntil {
+	if metrics.Read(live); live[0].Value.Uint64() >= ballastUntil || pressure.High() {
 		ballast = nil
 	}
 	return ballast == nil

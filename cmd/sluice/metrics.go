@@ -25,7 +25,7 @@ func newRegistry() *prometheus.Registry {
 	})
 	info.Set(1)
 	short := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "sluice_memory_pressure", Help: "1 while memory is short: a share of a budget of memory grows only to a sixteenth of it.",
+		Name: "sluice_memory_pressure", Help: "1 while Sluice uses seven eighths of the limit of Go's heap or more: a namespace may then use an eighth of each budget of requests in memory.",
 	}, func() float64 {
 		if pressure.High() {
 			return 1

@@ -259,7 +259,7 @@ var rows = []row{
 			{"sum by (pod) (process_resident_memory_bytes * on (cluster, job, instance) group_left () sluice_build_info)",
 				"resident {{pod}}"}}},
 		{title: "Memory is short",
-			about:   "While seven eighths of Go's limit are in use, nobody's share of a budget of memory grows beyond a sixteenth.",
+			about:   "While seven eighths of the limit of Go's heap are in use, a namespace may use an eighth of each budget of requests in memory.",
 			queries: []query{{"max by (pod) (sluice_memory_pressure)", "{{pod}}"}}},
 		{title: "Age of the oldest unwritten change",
 			about: "What a kill of the process would lose.", unit: "s",
