@@ -331,13 +331,13 @@ func TestAGroupIsDeleted(t *testing.T) {
 func TestAPageFollowsOnceItIsAdmitted(t *testing.T) {
 	b := browser.New(t)
 	_, root := started(t)
-	const most = 64
 	var streams []io.Closer
-	for range most {
+	for refused := false; !refused; { // an address has a part of all streams
 		resp, err := http.Get(root + "/live/health")
-		if err != nil || resp.StatusCode != http.StatusOK {
+		if err != nil || resp.StatusCode != http.StatusOK && len(streams) == 0 {
 			t.Fatal(resp, err)
 		}
+		refused = resp.StatusCode != http.StatusOK
 		streams = append(streams, resp.Body)
 	}
 	b.Open(root + "/health")
