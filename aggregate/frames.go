@@ -35,6 +35,7 @@ type frames struct {
 	mu       sync.Mutex // guards the fields below; locked after applying
 	feeds    map[uint64]*feedState
 	heard    time.Duration // receiving time of the last frame of all
+	said     uint64        // the highest version of all feeds, also of those that are forgotten
 	// wasConnected: a feed was connected when the restored state was saved, and could report to no other
 	// table since.
 	wasConnected bool
@@ -46,7 +47,8 @@ type feedState struct {
 	restored uint64        // the highest mark of a restored block
 	heard    time.Duration // receiving time of its last frame, or of the restore
 	// waiting are the changes that no saved block includes: those that wait, and those applied since to a
-	// block that is not saved yet. changed: blocks have not said them; version numbers what they have said.
+	// block that is not saved yet. changed: blocks have not said them; version numbers what they have said,
+	// above all that records of the feed on disk may say.
 	// The feed's own writer changes them within sections, saving between sections.
 	waiting changes
 	changed bool
@@ -275,18 +277,19 @@ func (m *feedMarks) appendLocked(dst []byte, feeds []uint64, f *frames, again bo
 	dst = binary.AppendUvarint(dst, uint64(len(feeds)))
 	for _, id := range feeds {
 		dst = binary.AppendUvarint(binary.LittleEndian.AppendUint64(dst, id), m.last[id])
-		dst = f.feeds[id].appendWaiting(dst, again)
+		dst = f.appendWaitingLocked(dst, f.feeds[id], again)
 	}
 	return dst
 }
 
-// appendWaiting appends the changes that no saved block includes. again: also if a block has said them.
-func (s *feedState) appendWaiting(dst []byte, again bool) []byte {
+// appendWaitingLocked appends the changes of a feed that no saved block includes. again: also if a block has said them.
+func (f *frames) appendWaitingLocked(dst []byte, s *feedState, again bool) []byte {
 	if s == nil || !s.changed && !again {
 		return append(dst, 0)
 	}
 	if s.changed {
-		s.version, s.changed = s.version+1, false
+		f.said++
+		s.version, s.changed = f.said, false
 	}
 	if dst = binary.AppendUvarint(dst, s.version); s.version == 0 {
 		return dst
@@ -329,6 +332,7 @@ func (r *restorer) waiting(d *blob.Decoder) (all changes) {
 func (f *frames) restore(feedID, version uint64, waiting changes) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.said = max(f.said, version)
 	if known := f.feedLocked(feedID); version > known.version {
 		known.version, known.waiting = version, waiting
 	}

@@ -410,6 +410,27 @@ func TestAChangeThatWaitedOverAKill(t *testing.T) {
 	})
 }
 
+// A feed that is forgotten and comes again: what its changes on disk said before is older than what waits now.
+func TestAForgottenFeedComesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fed{fixture: newFixture(t), disk: newSaved(), next: map[uint64]uint64{}}
+		send := func(number uint64) (sent sentFrame) {
+			sent = sentFrame{1, number, []string{"c:1|c|#pod:a,ns:ns", "c:10|c|#pod:a,ns:ns"}, time.Now()}
+			f.applyUnless(func(l waitingLine) bool { return l.index == 1 }, sent)
+			f.disk.flush(f.Table, never)
+			return sent
+		}
+		f.waits = []waitingLine{{send(1), 1}}
+		f.settle(true)
+		f.disk.flush(f.Table, never)
+		f.ForgetFeed(1)
+		waits := send(2)
+		f.fixture = f.disk.restore(t)
+		f.applyFrames(waits)
+		f.want("c:total", "a=22")
+	})
+}
+
 // However many blocks a flush saves, it writes the changes that wait once for each feed.
 func TestAFlushSaysOnceWhatWaits(t *testing.T) {
 	start(t, func(f *fixture) {

@@ -2,8 +2,10 @@ package aggregate
 
 import (
 	"encoding/binary"
+	"maps"
 	"math"
 	"math/bits"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/internal/fair"
 )
 
 // formatVersion is the version of all blobs. The clock's blob holds it. Replicas write
@@ -155,8 +158,9 @@ func (t *Table) AppendState(dst []byte, block int) []byte {
 	return dst
 }
 
-// blockStateBytes bounds AppendBlockState. A block of small series has a tenth of it; one of 1,024
-// large histograms would have 200 MB, several times in the memory of both replicas.
+// blockStateBytes bounds AppendBlockState, but for what values have without units. A block of small
+// series has a tenth of it; one of 1,024 large histograms would have 200 MB, several times in the
+// memory of both replicas.
 const blockStateBytes = 24 << 20
 
 // AppendBlockState is AppendState for another replica: within a bound, and without the frames, of which
@@ -171,21 +175,61 @@ func (t *Table) AppendBlockState(dst []byte, block int) []byte {
 	return dst
 }
 
-// appendShares appends the values of a block in equal shares of blockStateBytes: of larger ones the
+// appendShares appends the values of a block within blockStateBytes: of those above their part the
 // units in progress, or none. So percentiles and members of these cover less than the window until it
 // has passed. Values, totals and histories are small, and complete.
 func (t *Table) appendShares(dst []byte, b *block) []byte {
-	const share, none = blockStateBytes / kind.BlockSeries, math.MaxUint32 - 1
+	const none = math.MaxUint32 - 1
+	sizes, namespaces := t.sizesOf(dst, b)
+	parts := partsOf(&sizes, &namespaces, blockStateBytes)
 	now := t.Clock.Now().Tick
 	for place := range uint32(kind.BlockSeries) {
-		at := len(dst)
+		at, part := len(dst), parts[namespaces[place]]
 		for _, sinceUnits := range [...]uint32{0, now, none} {
-			if dst = t.appendValue(dst[:at], b, place, false, sinceUnits); len(dst)-at <= share {
+			if sinceUnits == 0 && sizes[place] > part {
+				continue
+			}
+			if dst = t.appendValue(dst[:at], b, place, false, sinceUnits); len(dst)-at <= part {
 				break
 			}
 		}
 	}
 	return dst
+}
+
+// sizesOf returns the sizes of a block's values, and whose they are. scratch is space to encode them.
+func (t *Table) sizesOf(scratch []byte, b *block) (sizes [kind.BlockSeries]int, of [kind.BlockSeries]string) {
+	for place := range uint32(kind.BlockSeries) {
+		sizes[place] = len(t.appendValue(scratch, b, place, false, 0)) - len(scratch)
+		of[place] = b.namespaceOf(place)
+	}
+	return sizes, of
+}
+
+// namespaceOf is empty for a place without a series.
+func (b *block) namespaceOf(place uint32) string {
+	b.history.Lock()
+	defer b.history.Unlock()
+	if b.page.cells[place].State.Load()&kind.Live == 0 {
+		return ""
+	}
+	return b.series[place].entry.Family.Key.Namespace
+}
+
+// partsOf is the most that a value of each namespace may have of a budget. It is divided among
+// namespaces, then among the values of each, so what one has is cut for its own alone.
+func partsOf(sizes *[kind.BlockSeries]int, of *[kind.BlockSeries]string, budget int) map[string]int {
+	sums, values := map[string]int{}, map[string][]int{}
+	for place, size := range sizes {
+		sums[of[place]] += size
+		values[of[place]] = append(values[of[place]], size)
+	}
+	part := fair.Part(budget, slices.Collect(maps.Values(sums)))
+	parts := map[string]int{}
+	for namespace, sizes := range values {
+		parts[namespace] = fair.Part(min(part, sums[namespace]), sizes)
+	}
+	return parts
 }
 
 // mark holds the fields of a value that are equal for most values of a delta: when the last sample

@@ -70,6 +70,7 @@ func (f *follower) planLocked(m *beatBody) uint64 {
 			enter(d.block, d.seq)
 		case gap:
 			f.lackLocked(d.block)
+			f.partial = f.partial || d.unsent // nothing is lost that the others would wait for
 		}
 	}
 	return digest
@@ -85,14 +86,15 @@ type succession byte
 const (
 	known   succession = iota // or of a block that is asked for
 	follows                   // the delta after the newest one
-	gap                       // a delta before it is missing
+	gap                       // a delta before it is missing, or it was not sent
 )
 
 func (b *followedBlock) takesDelta(m *deltaBody) succession {
+	next := !b.has && m.first || b.has && m.seq == b.seq+1
 	switch {
-	case !b.has && m.first, b.has && m.seq == b.seq+1:
+	case next && !m.unsent:
 		return follows
-	case b.has && m.seq > b.seq+1:
+	case next, b.has && m.seq > b.seq+1:
 		return gap
 	}
 	return known

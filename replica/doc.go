@@ -17,8 +17,8 @@
 // block are numbered within the incarnation. A follower collects deltas until the heartbeat of
 // their flush and applies all of them at once, when none is missing, so the clock of the shadow and
 // its values belong together. A heartbeat has a digest of all blocks' numbers. A follower that lacks
-// a delta asks for the whole block. One whose digest differs without a known gap asks for the list
-// of numbers.
+// a delta asks for the whole block, as does one that hears that a delta was too large to be sent. One
+// whose digest differs without a known gap asks for the list of numbers.
 //
 // A replica that has a shadow of an origin that is away relays it to replicas that lack it, or a
 // part of it (docs/adr/0053). Each block has a version, whose order is that of its contents.

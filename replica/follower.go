@@ -218,9 +218,9 @@ func (f *follower) handle(p *parcel, now time.Time) {
 
 func (f *follower) handleBodyLocked(p *parcel, body []byte, now time.Time) error {
 	switch p.kind {
-	case typeDelta:
+	case typeDelta, typeUnsent:
 		m, err := readDelta(body)
-		if err == nil {
+		if m.unsent = p.kind == typeUnsent; err == nil {
 			f.addDeltaLocked(&m, now)
 		}
 		return err

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,6 +97,9 @@ func TestLargeChangesOfAFlushAreBounded(t *testing.T) {
 		var block int
 		_, err := fmt.Sscanf(subject, r.subjects.of(flowOf, "a", topicDelta, "%d"), &block)
 		must(t, err)
+		if h, _, err := readHeader(message); err != nil || h.kind == typeUnsent {
+			return
+		}
 		sent[block] += len(message)
 	})
 	must(t, err)
@@ -121,6 +125,52 @@ func TestLargeChangesOfAFlushAreBounded(t *testing.T) {
 	}
 	if got := r.count.rejected.counts[reasonSize]; got != all-fits {
 		t.Errorf("%d deltas are counted as too large, want %d", got, all-fits)
+	}
+}
+
+// While each flush has a change that is too large to be sent, also of a new block, and no whole block arrives, the other
+// blocks are current. They are not awaited as a lost change is.
+func TestLargeChangesHoldUpNoOthers(t *testing.T) {
+	w := newWorld(t, 1, "a", "b")
+	a, b := w.nodes[0], w.nodes[1]
+	for block := range 2 {
+		a.table.add(block, 0, 1)
+	}
+	w.run(2 * time.Second)
+	w.agree(2)
+	a.nextRun = w.at.Add(time.Hour)
+	answers := false
+	for i, s := range b.port.subs {
+		if strings.HasPrefix(s.literal, b.replica.subjects.of(stateOf)) {
+			b.port.subs[i].handle = func(subject string, message []byte) {
+				if answers {
+					s.handle(subject, message)
+				}
+			}
+		}
+	}
+	for second := range 20 {
+		for range 2 {
+			a.table.add(0, 0, 1)
+			a.replica.PublishDelta(0, a.table.AppendDelta(nil, 0))
+			for block := 1; block < 2+second/10; block++ {
+				a.table.add(block, 0, 1)
+				a.table.AppendDelta(nil, block)
+				a.replica.publisher.large = maxLarge
+				a.replica.PublishDelta(block, make([]byte, maxPiece+1))
+			}
+			a.replica.PublishFlush(true)
+			w.run(beatEvery)
+		}
+		if got, want := b.shown[0].(*modelShadow).blocks[0][0], a.table.blocks[0].values[0]; got != want {
+			t.Fatalf("second %d: the other block has %d, want %d; %+v", second, got, want, b.replica.Origins())
+		}
+	}
+	answers, a.nextRun = true, w.at
+	w.run(3 * time.Second)
+	w.agree(w.applied())
+	if o := b.replica.Origins()[0]; !o.Complete {
+		t.Errorf("the other replica has %+v", o)
 	}
 }
 

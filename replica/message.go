@@ -45,6 +45,7 @@ const (
 	typeWantUsage
 	typeAsk
 	typeAnswer
+	typeUnsent // a delta without its changes; older versions count it as damaged, and compare digests
 )
 
 var (
@@ -91,7 +92,7 @@ func readHeader(message []byte) (h header, piece []byte, err error) {
 	h.letter = d.Uvarint()
 	index, count := d.Uvarint(), d.Uvarint()
 	valid := d.Err == nil && len(name) <= longestName && index < count && count <= maxPieces && len(d.Rest) <= maxPiece &&
-		(index == count-1 || len(d.Rest) == maxPiece) && typeDelta <= h.kind && h.kind <= typeAnswer
+		(index == count-1 || len(d.Rest) == maxPiece) && typeDelta <= h.kind && h.kind <= typeUnsent
 	if !valid {
 		return h, nil, errDamaged
 	}
@@ -128,6 +129,8 @@ type deltaBody struct {
 	flush uint64 // the flush that it belongs to
 	first bool   // the block was empty before
 	delta []byte
+	// unsent: the changes are too large to be sent; not in the body
+	unsent bool
 }
 
 const flagFirst = 1

@@ -47,12 +47,16 @@ func (r *Replica) PublishFlush(written bool) {
 	r.publisher.flush()
 }
 
-// keptDelta is a delta that is not on disk yet; an empty one was too large to be kept. A replica that had it would fall back once this
-// process was killed and came back.
-type keptDelta struct{ block, end int }
+// keptDelta is a delta that is not on disk yet. A replica that had it would fall back once this process was
+// killed and came back. One that is too large to be sent is kept without its changes.
+type keptDelta struct {
+	block, end int
+	kind       messageType
+}
 
 // maxLarge bounds the deltas of a flush that have more than a piece. So a few blocks of large bodies
-// leave the bus and the followers to the deltas of others. The followers ask for blocks beyond it.
+// leave the bus and the followers to the deltas of others. The followers hear of those beyond it, and ask
+// for their blocks.
 const maxLarge = maxPending / 2
 
 // delta numbers a delta and keeps it. A whole block that is read meanwhile has its number.
@@ -67,12 +71,13 @@ func (p *publisher) delta(block int, delta []byte) {
 	m.seq, m.flush = p.seqs[block], p.beat.flush+1
 	m.first = m.seq == 1 && block >= p.restored
 	p.mu.Unlock()
-	if p.admits(len(delta)) {
-		p.body = m.append(p.body)
-	} else {
+	kind := typeDelta
+	if !p.admits(len(delta)) {
+		m.delta, kind = nil, typeUnsent
 		p.r.reject(reasonSize, p.r.me.name, "a flush changes too much; other replicas will ask for whole blocks")
 	}
-	p.kept = append(p.kept, keptDelta{block, len(p.body)})
+	p.body = m.append(p.body)
+	p.kept = append(p.kept, keptDelta{block, len(p.body), kind})
 }
 
 func (p *publisher) admits(bytes int) bool {
@@ -91,10 +96,7 @@ func (p *publisher) send(n int) {
 	n = min(n, len(p.kept))
 	sent := 0
 	for _, k := range p.kept[:n] {
-		if k.end == sent {
-			continue // it was too large
-		}
-		p.buffer = p.r.send(p.r.subjects.ofBlock(p.r.me.name, k.block), typeDelta, p.body[sent:k.end], p.buffer)
+		p.buffer = p.r.send(p.r.subjects.ofBlock(p.r.me.name, k.block), k.kind, p.body[sent:k.end], p.buffer)
 		sent = k.end
 	}
 	p.body = append(p.body[:0], p.body[sent:]...)

@@ -1,6 +1,9 @@
 package fair
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // Shares are the parts of a budget, by who has them. The zero value is ready. A lock of its owner guards it.
 type Shares[K comparable, N int | int64] struct {
@@ -35,4 +38,17 @@ func Largest[K cmp.Ordered, N int | int64](s *Shares[K, N]) (largest K) {
 		}
 	}
 	return largest
+}
+
+// Part is the most that each of several demands may have of a budget, so that those who ask for less leave the rest to
+// the others: max-min fairness. It is the largest demand if there is room for all. Part sorts the demands.
+func Part[N int | int64](budget N, demands []N) (part N) {
+	slices.Sort(demands)
+	for i, n := range demands {
+		if part = budget / N(len(demands)-i); n > part {
+			return part
+		}
+		part, budget = n, budget-n
+	}
+	return part
 }
