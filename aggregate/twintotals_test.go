@@ -236,3 +236,72 @@ func TestHistogramsOfOneMoment(t *testing.T) {
 		})
 	}
 }
+
+// bodyOf is what the only series of an origin has taken, and what it weighs.
+func (f *fixture) bodyOf() (taken, weight int64) {
+	b := f.blocks.at[0].Load()
+	b.history.Lock()
+	defer b.history.Unlock()
+	return f.BodyBytes.Load(), b.body(0).Timer.Weight(f.Timers.Of(&b.page.cells[0]))
+}
+
+// A total that is adopted again and again, of ever other bounds, takes no more than it weighs.
+func TestAdoptedHistogramsAreWeighed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFleet(t, 2)
+		push := func(origin, i int) {
+			bounds, counts := make([]float64, 100+i), make([]float64, 101+i)
+			for at := range bounds {
+				bounds[at] = float64(at + i%2*1000)
+			}
+			counts[len(bounds)] = float64(i + 1)
+			r.origins[origin].apply(pushOf(metric.Accumulate, histogram(bounds, counts, 1)))
+			time.Sleep(2 * time.Second)
+			r.exchange()
+		}
+		push(0, 0)
+		for i := range 20 {
+			push(1, i+1)
+		}
+		if taken, weight := r.origins[0].bodyOf(); taken != weight {
+			t.Errorf("%d bytes are taken for %d", taken, weight)
+		}
+	})
+}
+
+// A replica without memory hears of the totals of its series all the same, and its shadows keep
+// them: nothing is counted twice by a client that comes back.
+func TestHistogramsMoveWithoutMemory(t *testing.T) {
+	for _, place := range []string{"table", "shadow"} {
+		t.Run(place, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newFleet(t, 2)
+				push := func(origin, buckets int, count float64) {
+					bounds, counts := make([]float64, buckets), make([]float64, buckets+1)
+					for i := range bounds {
+						bounds[i] = float64(i)
+					}
+					counts[buckets] = count
+					r.origins[origin].apply(pushOf(metric.Accumulate, histogram(bounds, counts, count)))
+				}
+				push(0, 500, 100)
+				r.exchange()
+				push(1, 500, 120)
+				r.exchange()
+				full := r.origins[0].Table
+				if place == "shadow" {
+					full = r.shadow(1, 0).Table()
+				}
+				full.BodyBytes.Add(full.config.MaxBytes)
+				push(1, 501, 150)
+				r.exchange()
+				full.BodyBytes.Add(-full.config.MaxBytes)
+				checkHeld(t, full)
+				push(0, 500, 170)
+				if got := r.origins[0].value("t:count") + r.origins[1].value("t:count"); got != 70 {
+					t.Errorf("%v observations, want 70", got)
+				}
+			})
+		})
+	}
+}

@@ -18,7 +18,11 @@ func (p *pushed) weight() int64 {
 		return 0
 	}
 	parts, lists := p.beside()
-	return p.weightWith(p.most, len(p.quantiles), parts, lists)
+	n := p.weightWith(p.most, len(p.quantiles), parts, lists)
+	if p.most == 0 && p.last != nil { // without other buckets
+		n += int64(len(p.last.bounds)+len(p.last.counts)) * 8
+	}
+	return n
 }
 
 // weightWith is the weight with so many bounds, quantiles, parts beyond the first of a slot, and
@@ -84,14 +88,15 @@ func (p *pushed) grow(held int64, bounds []float64, quantiles int, another bool,
 // it.
 const mostAdded = maxParts / 2
 
-// dropBuckets drops all buckets, for which there is no memory. Percentiles have no value then.
+// dropBuckets drops all buckets, for which there is no memory, but those of the newest total: growth
+// is counted from it, here or by a twin. Percentiles have no value then.
 func (p *pushed) dropBuckets() {
 	for _, slots := range p.units {
 		for i := range slots {
 			slots[i].parts = nil
 		}
 	}
-	p.last, p.bounds, p.most = nil, nil, 0
+	p.bounds, p.most = nil, 0
 }
 
 // bytes returns the current memory.

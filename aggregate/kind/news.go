@@ -83,7 +83,9 @@ func AdoptLocked(e *Env, h Series, n *News, begin bool) {
 		}
 		adoptTotal(e, body, &n.running, begin)
 	case metric.Timer:
-		adoptHistogram(e, body, n.pushed, begin)
+		if adoptHistogram(e, body, n.pushed, begin) {
+			timerKind{}.Weigh(e, h)
+		}
 	}
 }
 
@@ -107,33 +109,34 @@ func adoptTotal(e *Env, body *Body, twin *running, begin bool) {
 	r.join(&twin.progress)
 }
 
-func adoptHistogram(e *Env, body *Body, twin *pushed, begin bool) {
+// adoptHistogram reports whether the series has the twin's total now. One that replaces another takes
+// memory without asking: the twin's table holds it. Without it, the client's next total here would
+// count again what was counted there.
+func adoptHistogram(e *Env, body *Body, twin *pushed, begin bool) bool {
 	if body == nil || body.Timer == nil {
-		return
+		return false
 	}
-	p, held := body.Timer.pushed, body.Timer.pushed.weight()
-	if p == nil {
-		if !begin {
-			return
+	p := body.Timer.pushed
+	if begun := p != nil && p.last != nil; begun {
+		later, equal := twin.after(&p.progress)
+		if !later && !(equal && p.last.count < twin.last.count) {
+			return false
 		}
-		p = newPushed(e.Spans)
-	}
-	if p.last == nil && !begin {
-		return
-	}
-	if p.last != nil {
-		if later, equal := twin.after(&p.progress); !later && !(equal && p.last.count < twin.last.count) {
-			return
+	} else {
+		held := p.weight()
+		if p == nil && begin {
+			p = newPushed(e.Spans)
 		}
-	}
-	if !p.grow(held, twin.last.bounds, len(p.quantiles), false, Budget{e, body}) {
-		return
+		if !begin || !p.grow(held, twin.last.bounds, len(p.quantiles), false, Budget{e, body}) {
+			return false
+		}
 	}
 	body.Timer.pushed = p
 	last := *twin.last
 	p.share(&last.part)
 	p.last = &last
 	p.join(&twin.progress)
+	return true
 }
 
 // TotalPart is the state of a counter's stat total at one origin, as the merge with other origins
