@@ -22,8 +22,9 @@ import (
 // A change of a frame may wait, for its sender, while the frame and later ones are applied. So the marks of a
 // feed have an exception: the changes that no saved block includes, whatever its mark. A block that is saved
 // says them if they changed since the last block did, and of all that blocks have said the last counts. A
-// change leaves them with the block that is saved with it, so both are on disk or neither is. Only a kill
-// between a write that failed and the end of the next flush may lose changes that waited.
+// change leaves them with the block that is saved with it, so both are on disk or neither is. What
+// replicas alone get takes no part in that. Only a kill between a write that failed and the end of the next
+// flush may lose changes that waited.
 //
 // So the changes of a block are saved between frames, never within one; and the frames that a restored table
 // may include are applied again all at once, before the next flush.

@@ -431,6 +431,35 @@ func TestAForgottenFeedComesAgain(t *testing.T) {
 	})
 }
 
+// A flush takes the deltas of all blocks for replicas alone, because the disk is slow, and goes on with one of them. A change
+// that has waited is on disk with its own block, or still said to wait.
+func TestAChangeThatWaitedIsWrittenWithItsBlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fed{fixture: newFixture(t), disk: newSaved(), next: map[uint64]uint64{}}
+		frame := sentFrame{feed: 1, number: 1, made: time.Now()}
+		for i := range kind.BlockSeries + 1 {
+			frame.lines = append(frame.lines, fmt.Sprintf("c:1|c|#pod:p%d,ns:ns", i))
+		}
+		frame.lines = append(frame.lines, "c:10|c|#pod:p0,ns:ns")
+		waits := waitingLine{frame, kind.BlockSeries + 1}
+		f.applyUnless(func(l waitingLine) bool { return l.index == waits.index }, frame)
+		f.disk.flush(f.Table, each)
+		f.waits = []waitingLine{waits}
+		f.settle(true)
+		want := f.ask("c:total")
+		for i := range f.Blocks() {
+			f.AppendPublished(nil, i)
+		}
+		f.disk.state[1], f.disk.deltas[1] = f.AppendState(nil, 1), nil
+		f.disk.clock = f.AppendClock(nil)
+		f.fixture = f.disk.restore(t)
+		f.applyFrames(frame)
+		if got := f.ask("c:total"); got != want {
+			t.Errorf("after a kill there is\n%.40s, want\n%.40s", got, want)
+		}
+	})
+}
+
 // However many blocks a flush saves, it writes the changes that wait once for each feed.
 func TestAFlushSaysOnceWhatWaits(t *testing.T) {
 	start(t, func(f *fixture) {

@@ -250,6 +250,18 @@ func (t *Table) AppendDelta(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
 	t.frames.applying.Lock()
 	defer t.frames.applying.Unlock()
+	return b.feeds.appendChanged(t.appendBlockDelta(dst, b), &t.frames)
+}
+
+// AppendPublished is AppendDelta for other replicas alone: without the frames, which are for the disk. The
+// block's next delta or state that is written says what it includes.
+func (t *Table) AppendPublished(dst []byte, block int) []byte {
+	t.frames.applying.Lock()
+	defer t.frames.applying.Unlock()
+	return t.appendBlockDelta(dst, t.blocks.at[block].Load())
+}
+
+func (t *Table) appendBlockDelta(dst []byte, b *block) []byte {
 	now := t.Clock.Now()
 	pace := pace{time.Now()}
 	t.rollBlock(b, now, &pace)
@@ -272,7 +284,7 @@ func (t *Table) AppendDelta(dst []byte, block int) []byte {
 	}
 	b.saved = now.Tick - min(now.Tick, 1)
 	d.appendStamps()
-	return b.feeds.appendChanged(d.dst, &t.frames)
+	return d.dst
 }
 
 // delta appends the values of a delta.

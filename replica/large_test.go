@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"math"
@@ -190,6 +191,35 @@ func TestLargeAnswersWaitForTheBus(t *testing.T) {
 		if r.send("change", typeDelta, large, nil); bus.dropped != 1 {
 			t.Errorf("%d pieces of a change are dropped, want one", bus.dropped)
 		}
+		time.Sleep(time.Minute) // until all is sent
+	})
+}
+
+// largeTable has large blocks.
+type largeTable struct{ modelTable }
+
+func (*largeTable) AppendBlockState(dst []byte, _ int) []byte {
+	return append(dst, make([]byte, 2*narrowRoom)...)
+}
+
+// After an answer that has waited for the bus, the next one does not wait for the same time again.
+func TestAWaitForTheBusIsNoWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const answers = 4
+		table := &largeTable{}
+		table.add(answers-1, 0, 1)
+		r, err := New(Config{Name: "a", Cluster: "test"}, Parts{Bus: &narrow{endpoint: &endpoint{newExchange(), "a"}}, Table: table,
+			Epoch: NewEpoch(), Wall: time.Now, Logger: slog.New(slog.DiscardHandler)})
+		must(t, err)
+		r.PublishFlush(true)
+		ctx, stop := context.WithCancel(t.Context())
+		go r.server.run(ctx)
+		r.server.ask("b", &wantBody{blocks: []int{0, 1, 2, 3}})
+		time.Sleep(answers * 2 * narrowRoom * time.Second / narrowRate)
+		if got := r.count.sent.Load(); got < answers*2*narrowRoom {
+			t.Errorf("%d bytes are sent, want %d", got, answers*2*narrowRoom)
+		}
+		stop()
 		time.Sleep(time.Minute) // until all is sent
 	})
 }

@@ -24,6 +24,7 @@ type server struct {
 
 	// The serving goroutine owns these.
 	ended                             <-chan struct{} // closed at the end of run
+	waited                            time.Duration   // for the bus, in all
 	clock, names, state, body, buffer []byte          // scratch space
 }
 
@@ -196,15 +197,15 @@ func (s *server) refillLocked(r *requester, now time.Time) {
 // busyEvery is the time between two looks whether the bus takes more.
 const busyEvery = 10 * time.Millisecond
 
-// run serves until ctx ends. After each answer it rests for as long as the answer took, and while the bus is busy: it
+// run serves until ctx ends. After each answer it rests for as long as it worked on it, and while the bus is busy: it
 // would drop answers, and with them the changes and heartbeats that can't wait.
 func (s *server) run(ctx context.Context) {
 	s.ended = ctx.Done()
 	for s.awaitRoom() {
-		began := s.r.now()
+		began, waited := s.r.now(), s.waited
 		if a, ok := s.next(began); ok {
 			s.send(a)
-			time.Sleep(s.r.now().Sub(began))
+			time.Sleep(s.r.now().Sub(began) - (s.waited - waited))
 			if ctx.Err() != nil {
 				return
 			}
@@ -221,6 +222,8 @@ func (s *server) run(ctx context.Context) {
 
 // awaitRoom waits while the bus is busy. It returns false at the end of run.
 func (s *server) awaitRoom() bool {
+	began := s.r.now()
+	defer func() { s.waited += s.r.now().Sub(began) }()
 	for s.r.parts.Bus.Busy() {
 		select {
 		case <-s.ended:

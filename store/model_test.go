@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -23,6 +24,8 @@ type modelTable struct {
 	done   bool
 	spoilt map[int]bool // blocks that refuse to be restored
 	panics map[int]bool
+
+	published atomic.Int64 // calls of AppendPublished
 }
 
 type modelSeries struct {
@@ -110,6 +113,11 @@ func (m *modelTable) AppendDelta(dst []byte, block int) []byte {
 	clear(b.changed)
 	b.history = append(b.history, maps.Clone(b.series))
 	return dst
+}
+
+func (m *modelTable) AppendPublished(dst []byte, block int) []byte {
+	m.published.Add(1)
+	return m.AppendDelta(dst, block)
 }
 
 func (m *modelTable) AppendState(dst []byte, block int) []byte {

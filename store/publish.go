@@ -54,7 +54,7 @@ func (f *flusher) publishOnly() {
 	p.pacer.begin()
 	for block := range f.table.Blocks() {
 		f.grow(block + 1)
-		p.delta = f.table.AppendDelta(p.delta[:0], block)
+		p.delta = f.table.AppendPublished(p.delta[:0], block)
 		if len(p.delta) > 0 {
 			saved := &f.blocks[block]
 			saved.needsCheckpoint = true

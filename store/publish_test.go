@@ -236,6 +236,9 @@ func TestPublishWhileDiskHangs(t *testing.T) {
 	}
 	must(t, child.Signal(syscall.SIGCONT))
 	stop()
+	if model.published.Load() == 0 {
+		t.Error("deltas for the Publisher alone are taken as if they were written")
+	}
 	replica.mustEqual(t, model)
 	mustClose(t, s)
 	mustRestore(t, dir, model)

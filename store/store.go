@@ -243,6 +243,8 @@ type Table interface {
 	// values. It appends nothing where nothing changed. Deltas are replayed in order, possibly on a
 	// state that includes them already, and must give the state after them.
 	AppendDelta(dst []byte, block int) []byte
+	// AppendPublished is AppendDelta for the Publisher alone. The next write of the block is an AppendState.
+	AppendPublished(dst []byte, block int) []byte
 	// AppendState appends all of a block's values. It follows an AppendDelta of the block.
 	AppendState(dst []byte, block int) []byte
 	// NamesChanged reports whether AppendNames would append anything new: series were born or died since it
