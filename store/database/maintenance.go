@@ -61,6 +61,7 @@ func beginMaintenance(dir string, compactor *compactor, logger *slog.Logger) (*m
 // committed follows each commit. The work of a changed manifest is another goroutine's: it may wait
 // for the disk, and the commit must be answered.
 func (m *maintenance) committed() {
+	m.compactor.all.Store(false) // the store is no longer paused
 	now, err := os.Stat(filepath.Join(m.dir, badger.ManifestFilename))
 	if err != nil || sameManifest(m.seenManifest, now) {
 		return
