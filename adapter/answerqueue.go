@@ -36,7 +36,7 @@ type answerQueue struct {
 }
 
 // maxReserved bounds the points of large answers, together: 75 MB. Other answers count as points, too
-// (usageroom.go). A larger answer waits until it is alone.
+// (usageroom.go). A larger answer counts as what one reader may have.
 const maxReserved = 1 << 19
 
 // ticket is a request's place in the queue and its buffer of points.

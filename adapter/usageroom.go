@@ -25,15 +25,8 @@ const pointBytes = int(unsafe.Sizeof(metric.Point{}))
 // when it has made it.
 func (s usageStorage) admitPods(ctx context.Context, containerBytes int, selected func() []usage.Pod) (pods []usage.Pod,
 	made func(), err error) {
-	pods = selected()
-	points := s.sizeOf(pods, containerBytes) / pointBytes
-	if points > valuelist.MaxSmall {
-		pods = nil // many answers may wait
-	}
-	if made, err = admitUsage(ctx, points); err == nil && pods == nil {
-		pods = selected()
-	}
-	return pods, made, err
+	sizeOf := func(pods []usage.Pod) int { return s.sizeOf(pods, containerBytes) }
+	return admitUsage(ctx, sizeOf, func() ([]usage.Pod, error) { return selected(), nil })
 }
 
 // sizeOf is the memory of an answer about pods, in bytes.
@@ -46,24 +39,26 @@ func (s usageStorage) sizeOf(pods []usage.Pod, containerBytes int) (bytes int) {
 
 // admitNodes is admitPods for nodes.
 func admitNodes(ctx context.Context, containerBytes int, selected func() ([]UsedNode, error)) (nodes []UsedNode, made func(), err error) {
-	if nodes, err = selected(); err != nil {
-		return nil, nil, err
-	}
-	bytes := 0
-	for i := range nodes {
-		bytes += objectBytes + labelBytes*len(nodes[i].Labels) + containerBytes
-	}
-	points := bytes / pointBytes
-	if points > valuelist.MaxSmall {
-		nodes = nil // many answers may wait
-	}
-	if made, err = admitUsage(ctx, points); err == nil && nodes == nil {
-		nodes, err = selected()
-	}
-	return nodes, made, err
+	return admitUsage(ctx, func(nodes []UsedNode) (bytes int) {
+		for i := range nodes {
+			bytes += objectBytes + labelBytes*len(nodes[i].Labels) + containerBytes
+		}
+		return bytes
+	}, selected)
 }
 
-func admitUsage(ctx context.Context, points int) (made func(), err error) {
-	t := ticketOf(ctx)
-	return func() { t.keep(points) }, t.admit(ctx, points)
+// admitUsage waits until an answer may be made, without the objects: many answers may wait.
+func admitUsage[T any](ctx context.Context, sizeOf func([]T) int, selected func() ([]T, error)) (all []T, made func(), err error) {
+	if all, err = selected(); err != nil {
+		return nil, nil, err
+	}
+	t, points := ticketOf(ctx), sizeOf(all)/pointBytes
+	waits := points > valuelist.MaxSmall
+	if waits {
+		all = nil
+	}
+	if err = t.admit(ctx, points); err == nil && waits {
+		all, err = selected()
+	}
+	return all, func() { t.keep(points) }, err
 }
